@@ -236,10 +236,14 @@ def _error(name: str, noun: str, bounds: Mapping[str, float], value: Any) -> Con
 
 
 def as_path(name: str, value: object) -> Path:
-    """Return a string or path as a Path. Raise ConfigurationError for anything else."""
+    """Return a string or path as a Path, with the home folder for ``~``. Raise ConfigurationError for anything else.
+
+    >>> as_path("path", "~/notes") == Path.home() / "notes"
+    True
+    """
     if isinstance(value, str | os.PathLike) and value != "":  # it would mean the current folder
         with suppress(TypeError, ValueError):
-            if b"\0" not in os.fsencode(path := Path(value)):
+            if b"\0" not in os.fsencode(path := Path(os.path.expanduser(value))):
                 return path
     raise ConfigurationError(f"{name} must be a string or a Path that can name a file, got {quote_value(value)}")
 

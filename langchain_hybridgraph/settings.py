@@ -285,7 +285,8 @@ def _factories(values: Mapping[str, settings_file.Value]) -> Iterator[settings_f
         factory = next((name for name in names if isinstance(name, str) and is_factory(name)), None)
         if factory is not None and values[key].origin.kind == "file":
             conflict = f"is {value!r}, and {factory} would be imported and called; if you trust the file"
-            yield values[key].problem(key, f"{conflict}, set {ALLOW_FACTORIES}=1 or pass allow_factories=True")
+            advice = f"set {ALLOW_FACTORIES}=1 or use HybridGraphSettings.from_file(path, allow_factories=True)"
+            yield values[key].problem(key, f"{conflict}, {advice}")
 
 
 def _unknown(key: str, value: settings_file.Value) -> settings_file.Problem:

@@ -41,7 +41,7 @@ def settings_path(path: str | Path | None) -> Path | None:
     """Return ``path`` if it is set, or hybridgraph.yaml in the working directory if it exists, or None."""
     if path is None:
         return Path(FILE) if Path(FILE).exists() else None
-    return Path(os.path.expanduser(as_path("path", path)))
+    return as_path("path", path)
 
 
 def set_variables() -> dict[str, str]:

@@ -105,8 +105,8 @@ class IngestReport(Serializable):
             left_out += f"; could not read {first}{', …' if len(self.unread) > 3 else ''}"
         return (
             f"{documents} in {self.seconds:.1f} s: {chunks} ({self.added:,} added, {self.updated:,} updated, "
-            f"{self.unchanged:,} unchanged, {self.removed:,} removed, {self.embedded:,} embedded), {parents}, {edges} "
-            f"written{left_out}"
+            f"{self.unchanged:,} unchanged, {self.removed:,} removed, {self.embedded:,} embedded), {parents}, "
+            f"{edges}{left_out}"
         )
 
     def _repr_html_(self) -> str:

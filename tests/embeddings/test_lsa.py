@@ -219,7 +219,7 @@ def test_a_flipped_bit_is_detected_or_harmless(fitted, tmp_path_factory, where, 
     file = tmp_path_factory.mktemp("flipped") / "model.npz"
     fitted.save(file)
     content = bytearray(file.read_bytes())
-    shapes = [place for found in re.finditer(rb"'shape': [^}]*", content) for place in range(*found.span())]
+    shapes = [place for each in re.finditer(rb"'shape': [^}]*", content) for place in range(*each.span())]
     places = shapes if in_shape else range(len(content))
     content[places[int(where * len(places))]] ^= 1 << bit
     file.write_bytes(content)
