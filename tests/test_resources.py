@@ -24,22 +24,16 @@ def report():
 atexit.register(report)
 """
 PROGRAMS = {
-    "alive at the end": """
+    "in memory": """
+import asyncio, gc
 from langchain_hybridgraph import *
 store = HybridGraphStore.from_texts(["The cat sleeps.", "Dogs bark."], "lsa")
 retrievers = [kind(store) for kind in (HybridRetriever, GraphRetriever, MemoryRetriever, HierarchicalRetriever)]
 print(len([retriever.invoke("cat") for retriever in retrievers]))
-""",
-    "deleted": """
-import asyncio, gc
-from langchain_hybridgraph import *
 retriever = HybridRetriever.from_texts(["The cat sleeps.", "Dogs bark."])
 print(len([retriever.invoke("cat"), asyncio.run(retriever.ainvoke("cat")), *retriever.stream("cat")]))
 del retriever
 gc.collect()
-""",
-    "failed": """
-from langchain_hybridgraph import *
 for arguments in (("openai",), ("lsa",)):
     try:
         HybridGraphStore(None, *arguments).add_texts(["a"], [{"a": object()}])
@@ -60,7 +54,9 @@ del chroma, retriever
 
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_no_resource_is_left_open(program):
-    """A program that uses a store in memory, or a retriever over Chroma, ends without a ResourceWarning."""
+    """A program that uses stores in memory, deletes one and fails to make another, or a retriever over Chroma, ends
+    without a ResourceWarning.
+    """
     hook = "" if program == "over Chroma" else CONNECTIONS
     process = start_python("-X", "dev", "-W", "error::ResourceWarning", "-c", hook + PROGRAMS[program])
     output, errors = process.communicate()

@@ -2,8 +2,6 @@
 
 from pathlib import Path
 
-import pytest
-
 from tests.support.servers.python_process import output_of_python
 
 ROOT = Path(__file__).parent.parent
@@ -34,64 +32,42 @@ for module, name in ((select, "poll"), (signal, "SIGKILL"), (signal, "SIGUSR1"),
 """
 
 
-def run(code):
-    """Run code in a process that lacks what Windows lacks; return its output."""
-    return output_of_python("-W", "error::ResourceWarning", "-c", WINDOWS + code).splitlines()
-
-
-def test_all_modules_can_be_imported_on_windows():
-    """Every module of the package can be imported without POSIX modules and functions."""
-    modules = sorted(
-        ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
-        for path in (ROOT / "langchain_hybridgraph").rglob("*.py")
-        if path.name != "__main__.py"
-    )
-    assert len(modules) > 100
-    assert run(f"import importlib\nfor name in {modules!r}: importlib.import_module(name)\nprint('imported')") == [
-        "imported"
-    ]
-
-
-SEARCHES = {
-    "a store in memory": """
+PROGRAM = """
+import asyncio, importlib
+from langchain_chroma import Chroma
 from langchain_core.documents import Document
+from langchain_core.embeddings import DeterministicFakeEmbedding
 from langchain_hybridgraph import *
-store = HybridGraphStore(None, "lsa")
+
 texts = {"cat": "The cat sleeps.", "dog": "Dogs bark."}
+store = HybridGraphStore(None, "lsa")
 ingest([Document(text, metadata={"source": name}) for name, text in texts.items()], store)
 for kind in (HybridRetriever, GraphRetriever, MemoryRetriever, HierarchicalRetriever):
     print(kind(store, k=1).invoke("cat")[0].metadata["source"])
-""",
-    "Chroma": """
-from langchain_chroma import Chroma
-from langchain_core.embeddings import DeterministicFakeEmbedding
-from langchain_hybridgraph import *
-chroma = Chroma.from_texts(["The cat sleeps.", "Dogs bark."], DeterministicFakeEmbedding(size=8), ids=["cat", "dog"])
+chroma = Chroma.from_texts([*texts.values()], DeterministicFakeEmbedding(size=8), ids=[*texts])
 retriever = HybridRetriever(chroma, k=1, keyword_weight=1)
-print(retriever.invoke("cat")[0].id)
-import asyncio
-print(asyncio.run(retriever.ainvoke("cat"))[0].id)
-""",
-}
-
-
-@pytest.mark.parametrize("kind", SEARCHES)
-def test_searches_work_on_windows(kind):
-    """Searches in memory and over Chroma work without POSIX modules and functions."""
-    assert set(run(SEARCHES[kind])) == {"cat"}
-
-
-def test_an_index_in_a_folder_is_refused_on_windows(tmp_path):
-    """An index in a folder is refused with the reason and the lines to write instead, and nothing is created."""
-    (message,) = run(f"""
-from langchain_hybridgraph import HybridGraphStore
-from langchain_hybridgraph.errors import StoreError
+print(retriever.invoke("cat")[0].id, asyncio.run(retriever.ainvoke("cat"))[0].id, sep="\\n")
+for name in {modules}:
+    importlib.import_module(name)
 try:
-    HybridGraphStore({str(tmp_path / "index")!r})
-except StoreError as error:
+    HybridGraphStore({folder!r})
+except Exception as error:
     print(error)
-""")
-    assert "needs the file locks of Linux or macOS" in message
-    assert "HybridGraphStore(None)" in message
-    assert "WSL" in message
+"""
+
+
+def test_searches_on_windows(tmp_path):
+    """Searches in memory and over Chroma work, every module can be imported, and an index in a folder is refused with
+    the reason and the lines to write instead.
+    """
+    paths = [path.relative_to(ROOT) for path in (ROOT / "langchain_hybridgraph").rglob("*.py")]
+    modules = [
+        ".".join(path.with_suffix("").parts) for path in paths if path.name not in ("__init__.py", "__main__.py")
+    ]
+    assert len(modules) > 100
+    program = PROGRAM.replace("{modules}", repr(modules)).replace("{folder!r}", repr(str(tmp_path / "index")))
+    output = output_of_python("-W", "error::ResourceWarning", "-c", WINDOWS + program)
+    *ids, message = output.splitlines()
+    assert ids == ["cat"] * 6
+    assert all(part in message for part in ("needs the file locks of Linux or macOS", "HybridGraphStore(None)", "WSL"))
     assert not (tmp_path / "index").exists()
