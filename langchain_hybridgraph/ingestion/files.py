@@ -555,16 +555,24 @@ class KnownFiles:
         self._reading[file.source] = self._reading[file.source]._replace(digest=b"")
         return self._stored_documents.get(file.source, (file.source,))
 
-    def add(self, file: File, document: str, chunks: int, parents: int) -> None:
-        """Record a document of the file that is being read, with the numbers of its chunks and parents."""
+    def add(self, file: File, document: str, chunks: int, parents: int) -> str | None:
+        """Record a document of the file that is being read, with the numbers of its chunks and parents.
+
+        Return a warning for the first document that it has in common with another existing file, else None.
+        """
         source = file.source
         reading = self._reading[source]
         self._reading[source] = reading._replace(chunks=reading.chunks + chunks, parents=reading.parents + parents)
         self._documents[source][document] = None
-        if (owner := self._owners.setdefault(document, source)) != source:
-            self._shared.update((owner, source))
-            self._records.pop(owner, None)
-            self.unread.pop(owner, None)
+        if (owner := self._owners.setdefault(document, source)) == source:
+            return None
+        is_new = not self._shared.issuperset((owner, source))
+        self._shared.update((owner, source))
+        record = self._records.pop(owner, None)
+        self.unread.pop(owner, None)
+        if not is_new or (record is not None and not os.path.exists(record.path)):
+            return None
+        return f"{owner} and {source} both have the id {document!r}: only the text that was read last is kept"
 
     def outdated(self) -> list[File]:
         """Return the unchanged files to read after all, because a file on which their edges depend has changed."""

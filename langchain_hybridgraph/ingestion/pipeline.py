@@ -294,7 +294,8 @@ class _IngestRun:
                 documents.leave_out(file, error)
                 break
             self._take(cut)
-            files.add(file, cut.id, len(cut.chunks), len(cut.parents))
+            if (warning := files.add(file, cut.id, len(cut.chunks), len(cut.parents))) is not None:
+                self.note(warning)
         if str(file.path) in documents.unread:  # each ingest reports what cannot be read, and it is not pruned
             self._document_ids.update(files.forget(file))
 

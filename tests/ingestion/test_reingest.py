@@ -191,10 +191,12 @@ def test_an_interrupted_ingest_continues(docs):
 
 
 def test_the_last_of_two_files_with_one_document_is_used(docs, one):
-    """If two files contain the same document, the last file is used, even if only the first one changes."""
+    """If two files contain the same document, the last file is used, even if only the first one changes. The report
+    names both files.
+    """
     for text in ("one", "two", "three"):
         (docs / "a.jsonl").write_text(f'{{"id": "line", "text": "{text}"}}\n', encoding="utf-8")
-        ingest(read_files(docs), one)
+        assert any("a.jsonl and" in warning for warning in ingest(read_files(docs), one).warnings)
         assert one.get_by_ids(["line#0"])[0].page_content.startswith("Cats purr.")
     (docs / "lines.jsonl").unlink()
     ingest(read_files(docs), one, prune_documents=True)
