@@ -1,6 +1,7 @@
 """Evaluation of retrievers on questions with known answers, and the selection of a setting."""
 
 import math
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -48,7 +49,7 @@ def test_nothing_found_is_zero():
     """A question without hits is measured as 0 and is part of the mean."""
     one = giving("a")
     retriever = {"r": lambda question, k: one(question, k) if question == "known" else []}
-    report = measure(retriever, {"known": ["a"], "unknown": ["a"]}, ["RR@10"])
+    report = measure(retriever, {"known": ["a"], "unknown": ["a"]}, ["RR@10", "Judged@10"])
     assert report.means["r"]["RR@10"] == 0.5
     assert report.of("r").tolist() == [1.0, 0.0]
     assert report.worst("r", n=1) == [("unknown", 0.0)]
@@ -91,21 +92,28 @@ def test_degradation_is_reported():
 
 
 def test_difference():
-    """difference returns the mean, the counts and an interval around the mean."""
+    """difference returns the mean, the counts and an interval, in little memory; is_sure needs 8 questions."""
     result = difference([1.0, 0.5, 0.5, 0.0], [0.0, 0.5, 0.0, 0.5])
     assert (result.mean, result.better, result.equal, result.worse) == (0.25, 2, 1, 1)
     assert result.low < 0.25 < result.high
     assert not result.is_sure
     assert difference([0.75, 1.0], [0.5, 0.75])[:3] == (0.25, 0.25, 0.25)
-    assert difference([0.75, 1.0], [0.5, 0.75]).is_sure
+    assert [difference([1.0] * n, [0.5] * n).is_sure for n in (1, 7, 8)] == [False, False, True]
+    assert not difference([0.7, 0.6, 0.6, 0.5, 0.1, -0.1, -0.1, -0.2], [0.0] * 8).is_sure  # by the t-test, p = 0.07
+    tracemalloc.start()
+    difference(np.ones(1_500), np.zeros(1_500))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 50_000_000
 
 
 def test_the_interval_equals_scipys_bootstrap():
-    """The interval equals that of SciPy's bootstrap, up to random variation."""
-    from scipy.stats import bootstrap
+    """The interval equals that of SciPy's bootstrap at the level for 40 questions, up to random variation."""
+    from scipy.stats import bootstrap, norm, t
 
+    level = 1 - 2 * norm.sf(t.ppf(0.975, 39) * math.sqrt(40 / 39))
     gained = np.random.default_rng(1).normal(0.1, 0.3, 40)
-    theirs = bootstrap((gained,), np.mean, method="percentile", n_resamples=10_000, rng=2).confidence_interval
+    theirs = bootstrap((gained,), np.mean, method="percentile", confidence_level=level, rng=2).confidence_interval
     ours = difference(gained, np.zeros(40))
     assert (ours.low, ours.high) == pytest.approx((theirs.low, theirs.high), abs=0.005)
 
@@ -117,6 +125,10 @@ def test_the_interval_equals_scipys_bootstrap():
         ({"q": []}, ["R@1"], "'q' has no known answer"),
         ({"q": {"a": 0}}, ["R@1"], "'q' has no known answer"),
         ({"q": "a"}, ["R@1"], r"\['a'\]"),
+        ({"q": [1]}, ["R@1"], "must be strings"),
+        ({"q": {"a": 1.5}}, ["R@1"], "must be integers"),
+        ({"q": ["a"]}, ["R@0"], "depth ≥ 1"),
+        ({"q": ["a"]}, ["RBP@10"], "not supported"),
         ({"q": ["a"]}, ["nonsense@3"], "nonsense@3"),
         ({"q": ["a"]}, ["R"], "R@10"),
         ({"q": ["a"]}, [], "measures is empty"),
@@ -166,13 +178,14 @@ def test_a_setting_that_is_better_everywhere_is_recommended():
 
 
 def test_a_lucky_setting_is_not_recommended():
-    """If many settings differ only by chance, the best one is not recommended."""
+    """If many settings differ only by chance, or there are few questions, the best one is not recommended."""
     chance = np.random.default_rng(0)
     others = {f"s{n}": chance.random(40) for n in range(30)}
     choice = choose_setting(measured(default=chance.random(40), **others), "default")
     assert choice.best != "default"
     assert choice.checked.low < 0
     assert choice.setting == "default"
+    assert choose_setting(measured(default=[0.9, 0.9], x=[1, 1]), "default", parts=2).setting == "default"
 
 
 def test_the_check_uses_unseen_questions():
