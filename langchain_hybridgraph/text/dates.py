@@ -20,14 +20,15 @@ _COUNTS = {"a": 1, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 
 # The most exact forms come first. The matches of each are removed from the text, so that "3 May 2023" is not also read
 # as a month or a year.
 _DATES = (
-    rf"\b{_YEAR}-(?P<number>\d\d)-(?P<day>\d\d)\b",
+    rf"\b{_YEAR}-(?P<number>\d\d)-(?P<day>\d\d)(?:\b|(?=t\d\d))",
     rf"\b{_DAY} (?:of )?(?P<month>{_MONTH}),? {_YEAR}\b",
     rf"\b(?P<month>{_MONTH}) {_DAY},? {_YEAR}\b",
     rf"\b(?P<month>{_MONTH}),? (?:of )?{_YEAR}\b",
     rf"\b(?P<month>{_MONTH}) {_DAY}\b",
     rf"\b{_DAY} (?:of )?(?P<month>{_WHOLE})\b",
-    rf"\b(?:in|during|of|since|by|last|this|until|early|late|mid) (?P<month>{_WHOLE})\b",
-    rf"\b(?:in|during|of|since|by|summer|winter|spring|fall|autumn|until) {_YEAR}\b",
+    rf"\b(?:in|during|of|since|by|until|early|late|mid) (?P<month>{_WHOLE})\b",
+    rf"(?:\b(?:in|during|of|since|by|summer|winter|spring|fall|autumn|until) |(?<=\bin \d{{4}} and )"
+    rf"|(?<=\bin \d{{4}} or )){_YEAR}\b",
 )
 
 
@@ -35,7 +36,7 @@ def mentioned_spans(text: str, now: float) -> list[Span]:
     """Return the times mentioned in a question, as spans [start, end) in Unix seconds.
 
     The recognised times are English expressions and ISO dates: days ("3 May 2023", "May 3rd", "2023-05-03"), months
-    ("May 2023", "in May"), years, and times relative to ``now`` ("today", "last night", "this week", "previous month",
+    ("May 2023", "in May"), years, and times relative to ``now`` ("today", "last night", "this week", "last December",
     "three weeks ago"). A day or month without a year gives one span for the current year and one for each of the four
     years before it. Days begin and end at midnight UTC.
 
@@ -100,16 +101,20 @@ def _relative(match: re.Match[str], today: datetime) -> Iterator[Span]:
     elif unit == "month":
         before = today.replace(day=1) - timedelta(days=1) if back else today
         yield _months(before.year, before.month, 1)
-    else:
+    elif unit == "year":
         yield _months(today.year - back, 1, 12)
+    else:
+        month = _MONTHS.index(unit) + 1
+        yield _months(today.year - (back and month >= today.month), month, 1)
 
 
 # A text can match one of the patterns below only if it matches this one.
 _MAY_NAME = re.compile(rf"\d|{_WHOLE}|today|yesterday| ago\b|\b(?:this|last|previous) ")
 _READ: list[tuple[re.Pattern[str], Callable[[re.Match[str], datetime], Iterator[Span]]]] = [
     *((re.compile(form), _date) for form in _DATES),
+    (re.compile(r"\bday before yesterday\b"), lambda m, today: iter([_days(today - timedelta(days=2), 1)])),
     (re.compile(r"\byesterday\b"), lambda m, today: iter([_days(today - timedelta(days=1), 1)])),
     (re.compile(r"\btoday\b"), lambda m, today: iter([_days(today, 1)])),
     (re.compile(rf"\b({'|'.join(_COUNTS)}|\d{{1,3}}) ({'|'.join(_UNITS)})s? ago\b"), _ago),
-    (re.compile(r"\b(this|last|previous) (night|week|weekend|month|year)\b"), _relative),
+    (re.compile(rf"\b(this|last|previous) (night|week|weekend|month|year|{_WHOLE})\b"), _relative),
 ]

@@ -23,6 +23,8 @@ def spans(text):
         ("What happened on May 3rd, 2023?", ("2023-05-03", "2023-05-04")),
         ("the 3rd of May 2023", ("2023-05-03", "2023-05-04")),
         ("2023-05-03, what was said?", ("2023-05-03", "2023-05-04")),
+        ("What was said the day before yesterday?", ("2024-03-11", "2024-03-12")),
+        ("Where was she last December?", ("2023-12-01", "2024-01-01")),
         ("Who came in Dec. 2023?", ("2023-12-01", "2024-01-01")),
         ("Where was she in 2022?", ("2022-01-01", "2023-01-01")),
         ("Where was she in summer 2022?", ("2022-01-01", "2023-01-01")),
@@ -65,7 +67,8 @@ def test_texts_without_a_date(text):
 
 def test_a_date_is_found_once():
     """The year inside a full date is not reported again as a year of its own."""
-    assert spans("in 2023-05-03 and in 2021") == [("2023-05-03", "2023-05-04"), ("2021-01-01", "2022-01-01")]
+    years = [(f"{year}-01-01", f"{year + 1}-01-01") for year in (2020, 2021)]
+    assert spans("in 2023-05-03T10:00 and in 2020 or 2021") == [("2023-05-03", "2023-05-04"), *years]
 
 
 @given(st.text(max_size=60), st.floats(0, 4e9))
