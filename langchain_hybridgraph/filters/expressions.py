@@ -49,11 +49,6 @@ def check_operand(key: str, operator: str, operand: Any) -> Any:
 
 
 def _check_value(key: str, operator: str, operand: Any) -> Any:
-    if operand is None:
-        raise FilterError(
-            f"{as_json({key: {operator: None}})} compares with null, which counts as missing; "
-            f"write {as_json({key: {'$exists': False}})} for missing, {as_json({key: {'$exists': True}})} for present"
-        )
     try:
         value = canonical(_with_times(operand))
         if _has_nan(value):
@@ -62,6 +57,11 @@ def _check_value(key: str, operator: str, operand: Any) -> Any:
         raise operators.unusable_operand(key, operator, operand, "a JSON value or a datetime", str(operand)) from None
     except RecursionError:
         raise operators.unusable_operand(key, operator, operand, "a less deeply nested value", 0) from None
+    if value is None:
+        raise FilterError(
+            f"{as_json({key: {operator: None}})} compares with null, which counts as missing; "
+            f"write {as_json({key: {'$exists': False}})} for missing, {as_json({key: {'$exists': True}})} for present"
+        )
     return value
 
 
@@ -72,7 +72,7 @@ def _with_times(operand: Any, is_nested: bool = False) -> Any:
     """
     if isinstance(operand, Mapping):
         if operand.keys() == {"$date"}:
-            time = datetime.fromtimestamp(parse_time(operand["$date"]), UTC)
+            time = datetime.fromtimestamp(_parse_time(operand["$date"]), UTC)
             return operand["$date"] if is_nested else time
         return {key: _with_times(item, True) for key, item in operand.items()}
     if isinstance(operand, (list, tuple, Set)):
@@ -80,6 +80,13 @@ def _with_times(operand: Any, is_nested: bool = False) -> Any:
     if operand is None or isinstance(operand, (str, Real, date)) or hasattr(operand, "tolist"):
         return operand
     raise TypeError(type(operand).__name__)
+
+
+def _parse_time(value: Any) -> float:
+    try:
+        return parse_time(value)
+    except ValueError as error:
+        raise FilterError(str(error)) from error
 
 
 def _has_nan(value: Any) -> bool:
@@ -352,7 +359,7 @@ def by_document(*ids: str, key: str = "document_id") -> Filter:
     >>> by_document("a", "b").matches({"document_id": "b"})
     True
     """
-    return compare(key, "$in", ids)
+    return _compare_ids(key, "$in", ids)
 
 
 def exclude_document(*ids: str, key: str = "document_id") -> Filter:
@@ -361,7 +368,7 @@ def exclude_document(*ids: str, key: str = "document_id") -> Filter:
     >>> exclude_document("a").matches({"document_id": "b"})
     True
     """
-    return compare(key, "$nin", ids)
+    return _compare_ids(key, "$nin", ids)
 
 
 def by_source(*sources: str, key: str = "source") -> Filter:
@@ -372,7 +379,13 @@ def by_source(*sources: str, key: str = "source") -> Filter:
     >>> by_source("a.md").matches({"source": "a.md"})
     True
     """
-    return compare(key, "$in", sources)
+    return _compare_ids(key, "$in", sources)
+
+
+def _compare_ids(key: str, operator: str, ids: tuple[str, ...]) -> Filter:
+    if any(isinstance(id, list | tuple | Set) for id in ids):
+        raise FilterError(f"the ids {as_json(ids)} contain a list; pass each id as one argument: by_source(*ids)")
+    return compare(key, operator, ids)
 
 
 def by_meta(**equals: Any) -> Filter:
@@ -455,10 +468,7 @@ def _several(name: str, labels: Any) -> Iterable[Any]:
 
 
 def _created(operator: str, t: Any, key: str) -> Filter:
-    try:
-        seconds = parse_time(t)
-    except ValueError as error:
-        raise FilterError(str(error)) from error
+    seconds = _parse_time(t)
     return join_filters(Or, [compare(key, operator, iso_time(seconds)), compare(key, operator, seconds)])
 
 

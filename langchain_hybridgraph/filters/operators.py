@@ -42,8 +42,8 @@ def canonical(value: Any) -> Any:
 
     Strings, numbers and None are unchanged. A bool becomes a :class:`CanonicalBool`, a list a tuple, and an object a
     frozenset of its items. A date or datetime becomes a :class:`CanonicalTime` or, inside a list or object, an ISO 8601
-    string. A NumPy value becomes a Python value, and anything else is converted with ``str``. Only a datetime and a
-    string for the same instant, which are equal in the filter language, differ.
+    string. A NumPy value becomes a Python value, NaT becomes None, and anything else is converted with ``str``. Only a
+    datetime and a string for the same instant, which are equal in the filter language, differ.
     """
     if type(value) in PLAIN:
         return value
@@ -67,9 +67,11 @@ def _canonical_scalar(value: Any) -> Any:
     if isinstance(value, str):
         return str.__str__(value)
     if isinstance(value, date):
-        return CanonicalTime(parse_time(value))
+        return CanonicalTime(parse_time(value)) if value == value else None  # noqa: PLR0124 - NaT, which is missing
     if isinstance(value, Real):
         return int(value) if isinstance(value, Integral) else float(value)
+    if getattr(getattr(value, "dtype", None), "kind", "") == "M":  # Python has no nanoseconds
+        value = value.astype("datetime64[us]")
     return canonical(value.tolist()) if hasattr(value, "tolist") else str(value)
 
 

@@ -118,6 +118,7 @@ TABLE = [
     ({"n": 2.5}, {"n": np.float32(2.5)}, True), ({"n": 2**53}, {"n": np.int64(2**53 + 1)}, False),
     ({"a": {"$contains": 2}}, {"a": np.array([1, 2])}, True), ({"a": {"$eq": (1, 2)}}, {"a": [1, 2]}, True),
     ({"a": {"$eq": np.array([1, 2])}}, {"a": [1, 2]}, True),
+    ({"a": {"$gt": np.datetime64("2024-06-01", "ns")}}, {"a": "2024-07-01"}, True),
     ({"a": {"$contains": "x"}}, {"a": {"x", "y"} - {"y"}}, True), ({"a": {"$contains": "'"}}, {"a": {"x"}}, False),
 ]  # fmt: skip
 
@@ -301,7 +302,7 @@ def test_datetimes_in_json(operator):
     assert parse_filter({"t": {"$in": [time]}}) == parse_filter({"t": {"$in": [MAY]}})
     nested = {"t": {"$eq": [{"a": {"$date": "2024-05-01"}}]}}
     assert parse_filter(nested) == parse_filter({"t": {"$eq": [{"a": "2024-05-01"}]}})
-    with pytest.raises(ValueError, match="'May' is not a time; a time is an ISO 8601 string"):
+    with pytest.raises(FilterError, match="'May' is not a time; a time is an ISO 8601 string"):
         parse_filter({"t": {operator: {"$date": "May"}}})
 
 
@@ -344,9 +345,9 @@ def test_constructors(filter_, metadata, expected):
     assert (~filter_).matches(metadata) is not expected
 
 
-@pytest.mark.parametrize("call", [has_labels, by_meta, lambda: has_labels(all_of=[]), lambda: created_after("soon")])
+@pytest.mark.parametrize("call", [has_labels, by_meta, lambda: created_after("soon"), lambda: by_document(["a"])])
 def test_constructors_without_values_raise(call):
-    """A constructor without a value to compare raises FilterError instead of matching everything."""
+    """A constructor without a value to compare raises FilterError instead of matching everything or nothing."""
     with pytest.raises(FilterError):
         call()
 
@@ -386,6 +387,7 @@ RAISES = [
     ({"a": {}}, "has no operator", '{"a": {"$exists": true}}'),
     ({"a": [1, 2]}, "is ambiguous", '{"a": {"$in": [1, 2]}}'),
     ({"a": None}, "null, which counts as missing", '{"a": {"$exists": false}}'),
+    ({"a": np.datetime64("NaT")}, "null, which counts as missing", '{"a": {"$exists": false}}'),
     ({"a": {"$in": "abc"}}, "$in on 'a' takes a list", '{"a": {"$in": ["abc"]}}'),
     ({"a": {"$gt": True}}, "takes a number, a time or a string, not true", '{"a": {"$gt": 2024}}'),
     ({"a": {"$lt": [5]}}, "takes a number, a time or a string, not [5]", '{"a": {"$lt": 2024}}'),
