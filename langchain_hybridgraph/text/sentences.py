@@ -23,7 +23,12 @@ _SENTENCE = re.compile(
 _LAST_WORD = re.compile(r"[^\s(\[\"“]*$")
 _NO_END = re.compile(
     r"[a-z]|mrs?|ms|dr|prof|st|figs?|eq|nos?|vs|etc|e\.g|i\.e|cf|al|vol|pp|ca|approx|inc|ltd|co|jr|sr|resp|viz|eds?"
-    r"|jan|feb|mar|apr|jun|jul|aug|sept?|oct|nov|dec|z\.b|bzw|nr|usw"
+    r"|jan|feb|mar|apr|jun|jul|aug|sept?|oct|nov|dec|z\.b|bzw|nr|usw|abs|bd|hrsg"
+)
+# German ordinals: "dem 2. Weltkrieg", "3. Mai". None of the words before the number is English, except in "I am 3."
+_BEFORE_ORDINAL = re.compile(r"\b(?:der|dem|den|das|des|vom|zum|zur|im|beim|(?<!\bi )am)\s\d\d?$", re.IGNORECASE)
+_AFTER_ORDINAL = re.compile(
+    r"(?:Januar|Februar|März|April|Mai|Juni|Juli|August|September|Oktober|November|Dezember|Jahrhundert)\b"
 )
 _WORDS = re.compile(r"(?:\S+\s*){1,16}")
 _WORDS_CJK = re.compile(rf"(?:(?:[{CJK}]|[^\s{CJK}]+)\s*){{1,16}}")
@@ -111,8 +116,12 @@ def _ends_sentence(text: str, mark: int, after: int, start: int) -> bool:
         return False
     if text[mark] != ".":
         return True
-    last = _LAST_WORD.search(text, max(start, mark - 12), mark)
-    return last is None or _NO_END.fullmatch(last.group().lower()) is None
+    first = max(start, mark - 12)
+    last = _LAST_WORD.search(text, first, mark)
+    word = last.group().lower() if last else ""
+    if word.isdigit() and len(word) < 3:
+        return not (_BEFORE_ORDINAL.search(text, first, mark) or _AFTER_ORDINAL.match(text, after))
+    return _NO_END.fullmatch(word) is None
 
 
 ABSTRACT_LENGTH, OVERVIEW_LENGTH = 256, 4_000

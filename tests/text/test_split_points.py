@@ -17,6 +17,8 @@ def parts(kind, text, fences=()):
     [
         ("It works. It is fast! Is it?", ["It works. ", "It is fast! ", "Is it?"]),
         ("See Fig. 3 by Dr. J. Who et al. 2020.", ["See Fig. 3 by Dr. J. Who et al. 2020."]),
+        ("Am 2. Tag, 3. Mai, siehe Abs. 3. Dann weiter.", ["Am 2. Tag, 3. Mai, siehe Abs. 3. ", "Dann weiter."]),
+        ("I am 30. He has 3. Then he left.", ["I am 30. ", "He has 3. ", "Then he left."]),
         ("Use e.g. this. Or 3.5 of that.", ["Use e.g. this. ", "Or 3.5 of that."]),
         ('He said "Go." Then he went.', ['He said "Go." ', "Then he went."]),
         ("Wait... what? no", ["Wait... what? no"]),
