@@ -358,7 +358,8 @@ def names_in(text: str) -> list[str]:
     """
     (reading,) = read([text])
     names = [entity_name(name.text, reading.language) for name in reading.names]
-    return list(dict.fromkeys(filter(None, (*names, *possible_titles(reading.words)))))
+    functions = function_words(set(reading.words)).words
+    return list(dict.fromkeys(filter(None, (*names, *possible_titles(reading.words, functions)))))
 
 
 def is_distinctive(words: Sequence[str], functions: Set[str]) -> bool:
@@ -374,9 +375,11 @@ def is_distinctive(words: Sequence[str], functions: Set[str]) -> bool:
     return len(words) > 1 or (len(words[0]) > 3 and not words[0].isdigit())
 
 
-def possible_titles(words: Sequence[str]) -> Iterator[str]:
-    """Yield each sequence of words that may be the title of a document."""
-    functions = function_words(set(words)).words
+def possible_titles(words: Sequence[str], functions: Set[str] = frozenset()) -> Iterator[str]:
+    """Yield each sequence of words that may be a document's title, without those that begin or end with ``functions``.
+
+    To find stored titles, which may be in another language than the words, pass no ``functions``.
+    """
     are_characters = [_CHARACTERS.match(word) is not None for word in words]
     for place, word in enumerate(words):
         if not word or word in functions:

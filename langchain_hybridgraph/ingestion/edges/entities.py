@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence, Set, Sized
+from collections.abc import Iterator, Mapping, Sequence, Set, Sized
 from dataclasses import dataclass, field
 from itertools import islice
 from tempfile import SpooledTemporaryFile
@@ -159,6 +159,7 @@ def find_mentions(document: CutDocument, names: _FullNames | None = None) -> Doc
     readings = text_names.read([chunk.text for chunk in document.chunks], document.title or "")
     language, label = readings[0].language, _clipped(document.title or document.id)
     mentions: list[_ChunkMentions] = []
+    spellings: dict[str, str] = {}
     for chunk, reading in zip(document.chunks, readings, strict=True):
         if chunk.id.startswith((ENTITY, TITLE)):
             raise ConfigurationError(
@@ -166,11 +167,13 @@ def find_mentions(document: CutDocument, names: _FullNames | None = None) -> Doc
                 "for nodes of the graph: give the chunk another id"
             )
         mentions.append(_ChunkMentions(chunk.id, label, " ".join(reading.words)))
-        for name, weight in reading.names:
-            mentions[-1].mention(text_names.entity_name(name, reading.language), weight, name)
+        for spelling, weight in reading.names:
+            name = text_names.entity_name(spelling, reading.language)
+            spellings.setdefault(name, spelling)
+            mentions[-1].mention(name, weight, spelling)
     if names is None or not document.continues or names.document != document.id:
         names = _FullNames(document.id)
-    names.complete(mentions)
+    names.complete(mentions, spellings)
     for chunk_mentions in mentions:
         most_certain = sorted(chunk_mentions.entities.items(), key=lambda entry: -entry[1][0])
         if len(most_certain) > MOST_NAMES:
@@ -227,26 +230,25 @@ class _FullNames:
 
     def __init__(self, document: str) -> None:
         self.document = document
-        self._short: dict[str, set[str]] = {}  # last or first word, or initials → names
+        self._short: dict[str, dict[str, str]] = {}  # last or first word, or initials → names with their spellings
 
-    def complete(self, mentions: Sequence[_ChunkMentions]) -> None:
-        for chunk_mentions in mentions:
-            for node in chunk_mentions.entities:
-                self._add(node.removeprefix(ENTITY))
+    def complete(self, mentions: Sequence[_ChunkMentions], spellings: Mapping[str, str]) -> None:
+        for name, spelling in spellings.items():
+            self._add(name, spelling)
         for chunk_mentions in mentions:
             for node in list(chunk_mentions.entities):
-                full_names = self._short.get(node.removeprefix(ENTITY), ())
+                full_names = self._short.get(node.removeprefix(ENTITY), {})
                 if len(full_names) == 1:
-                    (name,) = full_names
-                    chunk_mentions.mention(name, SHORTENED, name)
+                    ((name, spelling),) = full_names.items()
+                    chunk_mentions.mention(name, SHORTENED, spelling)
 
-    def _add(self, name: str) -> None:
+    def _add(self, name: str, spelling: str) -> None:
         words = name.split()
         if 2 <= len(words) <= 6:
             initials = "".join(word[0] for word in words)
             for short in {initials, words[-1], words[0]} if len(words) <= 3 else {initials}:
                 if len(short) > 1:
-                    self._short.setdefault(short, set()).add(name)
+                    self._short.setdefault(short, {}).setdefault(name, spelling)
 
 
 # -- titles in texts ---------------------------------------------------------------------------------------------------

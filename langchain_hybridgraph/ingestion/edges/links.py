@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import posixpath
+import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set, Sized
 from tempfile import SpooledTemporaryFile
 from typing import IO, Any, NamedTuple
@@ -45,7 +46,8 @@ class LinkEdges(EdgeBuilder):
 
     A link to a missing text document becomes a pending edge: it ends at the id that the first chunk of the document
     will have. Links to web pages that are not documents of the store are ignored. If an ingest adds or changes a
-    document to which stored chunks have edges, the links of these chunks are resolved again.
+    document to which stored chunks have edges, the links of these chunks are resolved again. If a later ingest adds
+    another document with the same title, a link by title keeps its target until its own document is ingested again.
 
     >>> from langchain_hybridgraph import HybridGraphStore, ingest
     >>> store = HybridGraphStore(None)
@@ -223,7 +225,7 @@ def _chunk_links(document: CutDocument, links: Mapping[str, Sequence[Link]]) -> 
         if kind in (PATH, NAME):  # the name as written comes first, because an id can have any form
             is_whole = kind == NAME or markdown.urlsplit_scheme(target) in _WEB
             names = [*(names if is_whole else ()), *(name for base in bases for name in candidates(path, base))]
-        names = list(filter(None, dict.fromkeys(names)))
+        names = list(filter(None, _all_forms(names)))
         yield _ChunkLink(chunk, document.title or document.id, has_own_id, kind, target, names, fragment)
 
 
@@ -331,6 +333,7 @@ class _Targets:
         Titles match the name as it is, in lower case, with a capital first letter, and with every word capitalised. The
         file name at the end of a document's id is compared ignoring case.
         """
+        names = list(_all_forms(names))
         clean = [" ".join(name.split()) for name in names]
         titles = {form for name in clean for form in (name, name[:1].upper() + name[1:], name.title(), name.lower())}
         conditions = [{"title": {"$in": sorted(titles)}}, *({key: {"$in": sorted(names)}} for key in _LOCATIONS)]
@@ -358,12 +361,19 @@ def _spellings(document: CutDocument) -> list[str]:
         names += [file_name(path), stem, *(stem + suffix for suffix in _SUFFIXES)]
         if file_name(path) in _INDEX_NAMES:
             names.append(posixpath.dirname(path))
-    return [name for name in dict.fromkeys(names) if name.strip() and replace_surrogates(name) == name]
+    return [name for name in _all_forms(names) if name.strip() and replace_surrogates(name) == name]
 
 
 def folded(name: str) -> str:
     """Normalise a title or file name for comparison: ``My_Notes`` becomes ``my notes``."""
-    return " ".join(name.replace("_", " ").split()).casefold()
+    return " ".join(unicodedata.normalize("NFC", name).replace("_", " ").split()).casefold()
+
+
+def _all_forms(names: Iterable[str]) -> dict[str, None]:
+    """Return names also in the normal forms NFC and NFD, because macOS writes names of files in NFD."""
+    return dict.fromkeys(
+        form for name in names for form in (name, *(unicodedata.normalize(form, name) for form in ("NFC", "NFD")))
+    )
 
 
 def file_name(path: str) -> str:

@@ -125,7 +125,7 @@ class LLMEdges(EdgeBuilder):
     ) -> None:
         for name, count in {"batch_size": batch_size, "workers": workers, "attempts": attempts}.items():
             check_whole_number(name, count, 1)
-        check_number("overlap", overlap, ge=0, lt=batch_size)
+        check_whole_number("overlap", overlap, 0, batch_size - 1)
         check_number("backoff", backoff, ge=0)
         self._model = with_schema(llm, FoundEdges, "LLMEdges", method)
         self._batch_size = batch_size

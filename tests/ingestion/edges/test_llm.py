@@ -290,9 +290,9 @@ def test_relations_of_other_builders_are_left_to_them(store):
 
 def test_unusable_settings():
     """Options out of range and objects that are not models raise ConfigurationError at construction."""
-    for wrong in ({"batch_size": 0}, {"overlap": 5}, {"overlap": -1}, {"workers": 0}, {"attempts": 0}, {"backoff": -1}):
-        with pytest.raises(ConfigurationError, match=next(iter(wrong))):
-            LLMEdges(reader(), **wrong)
+    for bad in ({"batch_size": 0}, {"overlap": 5}, {"overlap": 0.5}, {"workers": 0}, {"attempts": 0}, {"backoff": -1}):
+        with pytest.raises(ConfigurationError, match=next(iter(bad))):
+            LLMEdges(reader(), **bad)
     with pytest.raises(ConfigurationError, match="LLMEdges needs a chat model, got"):
         LLMEdges(object())
     for wrong in ({"similarity_threshold": 0}, {"max_pairs_per_chunk": 0}):
