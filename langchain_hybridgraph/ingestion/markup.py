@@ -15,11 +15,13 @@ def _tags(names: str) -> frozenset[str]:
 
 _VOID = _tags("area base br col embed hr img input link meta param source track wbr")
 _DROPPED = _tags("script style noscript template svg math iframe object select button head nav footer")
+_IN_HEAD = _tags("base basefont bgsound link meta noframes noscript script style template title head")
 _BLOCKS = _tags(
     "address article aside blockquote body caption center dd details dialog div dl dt fieldset figcaption figure form "
     "header hr html legend li main ol p pre section summary table tbody tfoot thead tr ul h1 h2 h3 h4 h5 h6"
 )
 _ROWS = frozenset(["li", "tr", "dt", "dd"])
+_HEADING_OR_ITEM = re.compile(r"#{1,6} |- ")
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
 _SPACES = re.compile(r"\s+")
 # html.parser takes quadratic time for unclosed comments and declarations, and raises errors for some of them.
@@ -46,7 +48,7 @@ def from_html(html: str) -> MarkdownText:
     """
     html = _OPEN.sub("&lt;", _DECLARATION.sub("", _COMMENT.sub("", html)))
     parser = _HTMLReader(html, _DROPPED)
-    if parser.dropping and parser.dropping[0] != "head":
+    if parser.dropping not in ([], ["head"]):
         # If an element whose content is left out was never closed, the rest of the page may be missing.
         parser = _HTMLReader(html, frozenset(["script", "style", "head"]))
     text = _BLANK_LINES.sub("\n\n", "".join(parser.parts)).strip()
@@ -63,21 +65,27 @@ class _HTMLReader(HTMLParser):
         self.dropping: list[str] = []  # open elements that are left out
         self._in_title = False
         self._in_pre = 0
+        self._pre_start = 0
+        self._cell: int | None = None  # start of the last cell of a table
         self._links: list[tuple[int, str]] = []  # start of each open link's text, and its target
         self._heading: int | None = None  # start of the heading's text
         self.feed(html)
         self.close()
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        if tag == "title" and not self.title:
+        if tag == "title" and not self.title and self.dropping in ([], ["head"]):
             self._in_title = True
-        if self.dropping and self.dropping[0] == "head" and tag == "body":
+        if self.dropping[:1] == ["head"] and (tag == "body" or (len(self.dropping) == 1 and tag not in _IN_HEAD)):
             self.dropping = []
         is_headerlink = tag == "a" and "headerlink" in (dict(attrs).get("class") or "")
-        if self.dropping or tag in self._dropped or is_headerlink:
-            if tag not in _VOID and (not self.dropping or tag == self.dropping[-1]):
+        is_dropped = tag in self._dropped or is_headerlink
+        if self.dropping or is_dropped:
+            is_outermost = is_dropped and self.dropping in ([], ["head"])
+            if tag not in _VOID and (is_outermost or tag == self.dropping[-1]):
                 self.dropping.append(tag)
             return
+        if tag in ("td", "th", "tr", "table"):
+            self._close_cell()
         if tag in _BLOCKS:
             self._break(tag)
         self._open(tag, dict(attrs))
@@ -94,12 +102,20 @@ class _HTMLReader(HTMLParser):
             self.parts[self._heading :] = [heading]
             if tag == "h1" and not self.first_heading:
                 self.first_heading = heading
-            self._heading = None
+            start, self._heading = self._heading, None
+            if self._links:  # a link around the heading
+                self._close_link(start, self._links.pop()[1])
+                self._links.append((start, ""))
         elif tag == "a" and self._links:
             self._close_link(*self._links.pop())
         elif tag == "pre" and self._in_pre:
             self._in_pre -= 1
-            self.parts.append("\n```\n\n")
+            if not self._in_pre:
+                self.parts[self._pre_start :] = [_fenced("".join(self.parts[self._pre_start + 1 :])), "\n\n"]
+        if tag in ("tr", "table"):
+            self._close_cell()
+        elif tag in ("li", "ol", "ul") and self.parts[-1:] == ["- "]:
+            self.parts.pop()  # an empty item
         if tag in _BLOCKS:
             self._break(tag)
 
@@ -112,8 +128,8 @@ class _HTMLReader(HTMLParser):
             self.parts.append(data)
         else:
             text = _SPACES.sub(" ", data)
-            # Space at the start of a line belongs to the layout of the source.
-            text = text.lstrip() if not self.parts or self.parts[-1].endswith("\n") else text
+            # Space at the start of a line, an item or a cell belongs to the layout of the source.
+            text = text.lstrip() if not self.parts or self.parts[-1][-1:].isspace() else text
             self.parts.extend([text] if text else [])
 
     def _break(self, tag: str) -> None:
@@ -133,13 +149,24 @@ class _HTMLReader(HTMLParser):
             self.parts.append("\n" if self._heading is None else " ")
         elif tag == "li":
             self.parts.append("- ")
-        elif tag in ("td", "th") and self.parts and not self.parts[-1].endswith("\n"):
-            self.parts.append(" | ")
-        elif tag == "pre":
+        elif tag in ("td", "th"):
+            if self.parts and not self.parts[-1].endswith("\n"):
+                self.parts.append(" | ")
+            self._cell = len(self.parts)
+        elif tag == "pre" and self._heading is None:
+            if not self._in_pre:
+                self._pre_start = len(self.parts)
+                self.parts.append("```\n")
             self._in_pre += 1
-            self.parts.append("```\n")
         elif tag == "a":
             self._links.append((len(self.parts), attributes.get("href") or ""))
+
+    def _close_cell(self) -> None:
+        """Keep the last cell in the line of its row, if it is one paragraph."""
+        cell = "".join(self.parts[self._cell :]).strip() if self._cell is not None else "\n"
+        if "\n" not in cell and not _HEADING_OR_ITEM.match(cell):
+            self.parts[self._cell :] = [cell] if cell else []
+        self._cell = None
 
     def _close_link(self, start: int, target: str) -> None:
         is_elsewhere = not target or urlsplit_scheme(target) or target.startswith("//")
@@ -150,6 +177,12 @@ class _HTMLReader(HTMLParser):
             target = target.replace(" ", "%20").replace("(", "%28").replace(")", "%29")
             space = " " if label.startswith(" ") else ""
             self.parts[start:] = [f"{space}[{label.strip()}]({target})", " " if label.endswith(" ") else ""]
+
+
+def _fenced(code: str) -> str:
+    """Return code as a block, with a fence that is longer than those in the code."""
+    fence = "`" * max([3, *(len(run) + 1 for run in re.findall("`{3,}", code))])
+    return f"{fence}\n{code}\n{fence}"
 
 
 # -- reStructuredText ------------------------------------------------------------------------------------------------
@@ -214,7 +247,7 @@ def from_rst(source: str) -> MarkdownText:
             if not line.startswith(".."):
                 parts.append(line[:-1] if line != "::" else "")
             if any(block) and (name in _CODE or not line.startswith("..")):
-                parts += ["", *options, "", "```", textwrap.dedent("\n".join(block)).strip("\n"), "```", ""]
+                parts += ["", *options, "", _fenced(textwrap.dedent("\n".join(block)).strip("\n")), ""]
         else:
             parts.append(line)
     text = re.sub(r"\n{3,}", "\n\n", "\n".join(parts)).strip()
