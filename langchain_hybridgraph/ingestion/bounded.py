@@ -1,6 +1,7 @@
 """Reading files in another process, with limits."""
 
 import ast
+import codecs
 import csv
 import io
 import json
@@ -43,6 +44,15 @@ _BOMS = {  # the longest first
     "utf-16": (b"\xff\xfe", b"\xfe\xff"),
 }
 _CONTROLS = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
+_WEB_ENCODINGS = {  # the encodings that browsers use for the declared ones, https://encoding.spec.whatwg.org
+    "ascii": "cp1252",
+    "iso8859-1": "cp1252",
+    "iso8859-9": "cp1254",
+    "gb2312": "gb18030",
+    "gbk": "gb18030",
+    "shift_jis": "cp932",
+    "euc_kr": "cp949",
+}
 _CHARSET = re.compile(rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?\s*([\w.:-]{1,40})", re.IGNORECASE)
 
 
@@ -89,7 +99,7 @@ class BoundedReader:
             else:
                 return parts
         self._kill()
-        raise too_long()
+        raise too_long(f", counting at least {_SMALLEST} for each row, page or other part")
 
     def _start(self) -> subprocess.Popen[str]:
         code = f"from {__name__} import answer_requests; answer_requests()"
@@ -126,9 +136,11 @@ def _kill(process: subprocess.Popen[str]) -> None:
         process.stdin.close()
 
 
-def too_long() -> UnreadableError:
-    """Return the error for a text that is too long."""
-    return UnreadableError(f"its text has more than {MAX_CHARACTERS:,} characters; split it into smaller files")
+def too_long(counting: str = "") -> UnreadableError:
+    """Return the error for a text that is too long, with a remark on how its characters are counted."""
+    return UnreadableError(
+        f"its text has more than {MAX_CHARACTERS:,} characters{counting}; split it into smaller files"
+    )
 
 
 def reason_of(error: Exception) -> str:
@@ -160,32 +172,36 @@ def read_text(path: Path, *, is_html: bool = False) -> str:
 
 def decode(raw: bytes, *, is_html: bool = False) -> str:
     """Decode the bytes of a text file, or raise UnreadableError. Without a byte order mark, the encodings tried are
-    UTF-8, then the one that an HTML file declares, or otherwise cp1252 if most bytes are ASCII.
+    UTF-8, then the one that an HTML file declares, or otherwise cp1252 if most bytes are ASCII. A few damaged bytes
+    are replaced.
     """
-    encoding = next((encoding for encoding, marks in _BOMS.items() if raw.startswith(marks)), None)
-    declared = None
-    if encoding is None and _CONTROLS.search(raw, 0, 1 << 16) is None:
-        try:
-            return raw.decode("utf-8")
-        except UnicodeDecodeError:
-            declared = _CHARSET.search(raw, 0, 4_096) if is_html else None
-            text = raw.decode("utf-8", "replace")
-            if declared:
-                encoding = declared[1].decode("ascii")
-            elif len(text) - len(raw.decode("ascii", "ignore")) > 2 * text.count("\ufffd"):
-                return text  # UTF-8 with a few damaged bytes; in cp1252, hardly any byte above 127 is valid UTF-8
-            elif sum(byte < 0x80 for byte in raw[: 1 << 16]) >= 0.7 * len(raw[: 1 << 16]):
-                return raw.decode("cp1252", "replace")
-    if encoding is None:
-        raise UnreadableError("this is not text; convert it to UTF-8 text, Markdown, HTML or JSON Lines first")
+    mark = next((encoding for encoding, marks in _BOMS.items() if raw.startswith(marks)), None)
+    not_text = UnreadableError("this is not text; convert it to UTF-8 text, Markdown, HTML or JSON Lines first")
+    if mark is None and _CONTROLS.search(raw, 0, 1 << 16):
+        raise not_text
+    encoding, reason = mark or "utf-8", f"it begins like {mark} but is not valid in this encoding"
+    declared = _CHARSET.search(raw, 0, 4_096) if is_html and mark is None else None
     try:
-        return raw.decode(encoding)
-    except (UnicodeError, LookupError) as error:
+        with suppress(UnicodeDecodeError):
+            return raw.decode(encoding)
         if declared:
-            reason = f"it is not in the declared encoding {encoding}"
-        else:
-            reason = f"it begins like {encoding} but is not valid in this encoding"
+            label = declared[1].decode("ascii").lower()
+            reason = f"it is not in the declared encoding {label}"
+            encoding = codecs.lookup(label.removeprefix("x-")).name
+            encoding = _WEB_ENCODINGS.get(encoding, encoding)
+        if mark in (None, "utf-8-sig"):  # most binary data is valid UTF-16, with a few damaged characters
+            raw = raw.removeprefix(codecs.BOM_UTF8)
+            text = raw.decode(encoding, "replace")
+            if len(text) - len(text.encode("ascii", "ignore")) > 2 * text.count("\ufffd"):
+                return text  # with a few damaged bytes; in cp1252, hardly any byte above 127 is valid UTF-8
+            is_mostly_ascii = sum(byte < 0x80 for byte in raw[: 1 << 16]) >= 0.7 * len(raw[: 1 << 16])
+            if is_mostly_ascii and encoding in ("utf-8", "utf-8-sig", "cp1252"):
+                return raw.decode("cp1252", "replace")
+        if mark or declared:
+            return raw.decode(encoding)
+    except (UnicodeError, LookupError) as error:
         raise UnreadableError(f"{reason} ({error}); save it as UTF-8") from error
+    raise not_text
 
 
 # -- PDF, Office and CSV files -------------------------------------------------------------------------------------
@@ -193,7 +209,11 @@ def decode(raw: bytes, *, is_html: bool = False) -> str:
 INSTALL = 'pip install "langchain-hybridgraph[documents]"'
 
 _WORD_HEADING = re.compile(r"heading ([1-6])", re.IGNORECASE)
+# Elements around visible text that python-docx does not read: content controls, tracked changes and fields.
+_WORD_WRAPPERS = ("w:sdt", "w:sdtContent", "w:ins", "w:moveTo", "w:smartTag", "w:customXml", "w:fldSimple")
 _COLUMNS = 200
+_QUOTED_CELL = re.compile(r'(?<![^,;\t|\r\n])(?:"[^"]*")+')
+_SEPARATOR_LINE = re.compile(r'"?sep=([^"\r\n])"?\r?\n', re.IGNORECASE)  # written and read by Excel
 _COMPOUND = b"\xd0\xcf\x11\xe0"  # start of a file in an old Office format, or of an encrypted one
 
 
@@ -240,8 +260,11 @@ def _bookmarks(reader: Any, bookmarks: list[Any], above: tuple[str, ...], headin
 def read_word(path: Path, note: Note) -> Iterator[FilePart]:
     """Yield each ``table`` (by number), and the text between tables, with the ``section_heading`` above it."""
     import docx
+    from docx.oxml.ns import qn
+    from lxml import etree
 
     document = docx.Document(str(path))
+    etree.strip_tags(document.element.body, *map(qn, _WORD_WRAPPERS))
     title = flat(document.core_properties.title or "")
     blocks: list[str] = []
     heading, tables = "", 0
@@ -264,7 +287,8 @@ def read_word(path: Path, note: Note) -> Iterator[FilePart]:
 
 def _paragraph(paragraph: Any) -> tuple[str, bool]:
     style = (paragraph.style.name or "") if paragraph.style is not None else ""
-    text = paragraph.text.strip()
+    # A table of contents repeats the headings.
+    text = paragraph.text.strip() if not style.lower().startswith("toc ") else ""
     match = _WORD_HEADING.fullmatch(style)
     level = int(match[1]) if match else 1 if style == "Title" else 0
     if level and text:
@@ -309,6 +333,7 @@ def read_workbook(path: Path, note: Note) -> Iterator[FilePart]:
     book = openpyxl.load_workbook(path, read_only=True, data_only=True)
     title = (book.properties.title or "").strip()
     for sheet in book.worksheets:
+        sheet.reset_dimensions()  # some programs write a wrong size of the sheet
         values = sheet.iter_rows(values_only=True)
         rows = (["" if cell is None else str(cell) for cell in row] for row in values)
         for part in _rows(rows, note):
@@ -318,8 +343,11 @@ def read_workbook(path: Path, note: Note) -> Iterator[FilePart]:
 def read_csv(path: Path, note: Note) -> Iterator[FilePart]:
     """Yield each row as lines of column name and value, with its number, counted from 1 for the header, as ``row``."""
     text = read_text(path)
-    header_line = text.lstrip().partition("\n")[0]
-    separators = "\t,;|" if path.suffix.lower() == ".tsv" else ",;\t|"
+    # If the header has none of the separators, there is one column, which ends at a character that texts do not have.
+    separators = "\x1f\t,;|" if path.suffix.lower() == ".tsv" else "\x1f,;\t|"
+    if declared := _SEPARATOR_LINE.match(text):
+        text, separators = text[declared.end() :], declared[1]
+    header_line = re.split(r"[\r\n]", _QUOTED_CELL.sub("", text.lstrip()[: 1 << 16]), maxsplit=1)[0]
     csv.field_size_limit(MAX_CHARACTERS)
     rows = csv.reader(io.StringIO(text, newline=""), delimiter=max(separators, key=header_line.count))
     yield from _rows(rows, note)
@@ -391,7 +419,7 @@ def read_code(path: Path, note: Note) -> Iterator[FilePart]:
     ``start_line`` and ``end_line`` are its first and last line, counted from 1. In Python, ``section_heading`` is the
     name of the definition, such as "Invoice.total". Comments and decorators directly above a definition belong to it.
     """
-    lines = read_text(path).replace("\r\n", "\n").split("\n")
+    lines = read_text(path).replace("\r\n", "\n").replace("\r", "\n").split("\n")  # the lines that ast counts
     parts = _parts(lines, path.suffix.lower())
     for first, last, name in parts:
         for start, end in _cut_lines(lines, first, last):

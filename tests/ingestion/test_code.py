@@ -15,6 +15,7 @@ SOURCES = {
         "def total(lines):\n    def inner():\n        pass\n\n\nrun()\n",
         [(1, 2, None), (5, 9, "total"), (12, 12, None)],
     ),
+    "mac.py": ('"""Bills\r."""\rimport a\r\r# Adds.\rdef total():\r    pass\r', [(1, 3, None), (5, 7, "total")]),
     "old.py": ("def total(x):\n    print x\n\nclass Bill:\n    pass\n", [(1, 2, None), (4, 5, None)]),
     "a.js": (
         "// Resets it.\nexport async function reset(\n  user,\n) {\n  if (user) {\n    go();\n  }\n}\n"
@@ -63,7 +64,7 @@ def test_source_code_is_split_at_definitions(tmp_path, name):
     assert [tuple(map(document.metadata.get, keys)) for document in documents] == expected
     names = {(document.metadata["title"], document.metadata["source"]) for document in documents}
     assert names == {(name, f"{tmp_path.name}/{name}")}
-    lines = text.split("\n")
+    lines = text.splitlines()
     parts = ["\n".join(lines[first - 1 : last]) for first, last, _ in expected]
     assert [document.page_content for document in documents] == parts
 
@@ -71,10 +72,8 @@ def test_source_code_is_split_at_definitions(tmp_path, name):
 def test_a_large_class_is_split_into_methods(tmp_path):
     """A class that does not fit into one chunk is divided into its head and its methods; a small one is not."""
     methods = "".join(f"\n    def step_{n}(self):\n        return '{'x' * 400}'\n" for n in range(3))
-    write(
-        tmp_path,
-        a_DOT_py=f'class Job:\n    """A job."""\n{methods}\n\nclass Small:\n    def run(self):\n        pass\n',
-    )
+    source = f'class Job:\n    """A job."""\n{methods}\n\nclass Small:\n    def run(self):\n        pass\n'
+    write(tmp_path, a_DOT_py=source)
     headings = [document.metadata["section_heading"] for document in read_files(tmp_path)]
     assert headings == ["Job", "Job.step_0", "Job.step_1", "Job.step_2", "Small"]
 
@@ -126,11 +125,17 @@ def test_a_log_is_cut_at_lines(tmp_path):
 @pytest.mark.parametrize(("name", "separator"), [("a.csv", ","), ("a.csv", ";"), ("a.tsv", "\t")])
 def test_rows_have_the_names_of_their_columns(tmp_path, name, separator):
     """Each row of a CSV file is a Document with the names of its columns, and the number of its row."""
-    rows = [["name", "text"], ["refund", '"Five days,\nat most"'], [], ["invoice", "", "extra"]]
+    rows = [["name", '"text, as, is"'], ["refund", '"Five days,\nat most"'], [], ["invoice", "", "extra"]]
     (tmp_path / name).write_text("\n".join(map(separator.join, rows)), encoding="utf-8")
     first, second = read_files(tmp_path)
-    assert (first.page_content, first.metadata["row"]) == ("name: refund\ntext: Five days,\nat most", 2)
+    assert (first.page_content, first.metadata["row"]) == ("name: refund\ntext, as, is: Five days,\nat most", 2)
     assert (second.page_content, second.metadata["row"]) == ("name: invoice\ncolumn 3: extra", 4)
+
+
+@pytest.mark.parametrize(("text", "row"), [("sep=;\na;b,\n1;2", "a: 1\nb,: 2"), ("a\n1, 2", "a: 1, 2")])
+def test_the_header_has_the_separator(tmp_path, text, row):
+    """The separator of columns is declared, or occurs in the header; otherwise there is one column."""
+    assert [document.page_content for document in read_files(write(tmp_path, a_DOT_csv=text))] == [row]
 
 
 def test_files_that_match_a_pattern_are_read_as_text(tmp_path):

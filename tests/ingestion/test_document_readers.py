@@ -21,13 +21,8 @@ from tests.support.samples.files import write
 def write_pdf(path, pages, *, password=None, bookmarks=()):
     """Write a PDF with a line of text on each page; an empty string makes an empty page."""
     writer = pypdf.PdfWriter()
-    font = DictionaryObject(
-        {
-            NameObject("/Type"): NameObject("/Font"),
-            NameObject("/Subtype"): NameObject("/Type1"),
-            NameObject("/BaseFont"): NameObject("/Helvetica"),
-        }
-    )
+    names = {"/Type": "/Font", "/Subtype": "/Type1", "/BaseFont": "/Helvetica"}
+    font = DictionaryObject({NameObject(key): NameObject(value) for key, value in names.items()})
     for text in pages:
         page = writer.add_blank_page(300, 300)
         fonts = DictionaryObject({NameObject("/F1"): font})
@@ -43,17 +38,22 @@ def write_pdf(path, pages, *, password=None, bookmarks=()):
     writer.write(path)
 
 
+# A table of contents, and changed text in a content control.
+WRAPPED = f"""<w:sdt {docx.oxml.ns.nsdecls("w")}><w:sdtPr/><w:sdtContent>
+    <w:p><w:pPr><w:pStyle w:val="TOCHeading"/></w:pPr><w:r><w:t>Contents</w:t></w:r></w:p>
+    <w:p><w:r><w:t>After</w:t></w:r><w:del><w:r><w:delText> a</w:delText></w:r></w:del>
+    <w:hyperlink><w:ins><w:r><w:t> the table.</w:t></w:r></w:ins></w:hyperlink></w:p></w:sdtContent></w:sdt>"""
+
+
 def write_docx(path):
     document = docx.Document()
     document.core_properties.title = "Manual"
     document.add_heading("Pumps", 1)
     document.add_paragraph("A pump moves water.")
     table = document.add_table(rows=2, cols=2)
-    for cell, text in zip(
-        (cell for row in table.rows for cell in row.cells), ("Part", "Price", "valve", "3|4"), strict=True
-    ):
+    for cell, text in zip(table._cells, ("Part", "Price", "valve", "3|4"), strict=True):
         cell.text = text
-    document.add_paragraph("After the table.")
+    document.element.body[-1].addprevious(docx.oxml.parse_xml(WRAPPED))
     document.save(path)
 
 
@@ -70,6 +70,7 @@ def write_pptx(path):
 def write_xlsx(path):
     book = openpyxl.Workbook()
     book.active.title = "Stock"
+    book.active.calculate_dimension = lambda: "A1"  # as other programs write it
     book.active.append(["item", "count"])
     for number in range(1, 200):
         book.active.append([f"article number {number}", number])
@@ -161,7 +162,7 @@ def test_unreadable_files_are_named(read, name, reason):
     [
         ("MAX_PART_SECONDS", 0.0, "takes more than 0 s for a page"),
         ("MAX_BYTES", 10, "the limit is 0 MB"),
-        ("MAX_CHARACTERS", 10, "its text has more than 10 characters"),
+        ("MAX_CHARACTERS", 10, "its text has more than 10 characters, counting at least 200 for each row"),
     ],
 )
 def test_a_file_beyond_a_limit(tmp_path, monkeypatch, limit, value, reason):

@@ -249,6 +249,7 @@ def test_a_bad_line_is_named(folder, line, message):
         ("é€".encode("utf-16"), "é€"),
         ("naïve café – with more text".encode("cp1252"), "naïve café – with more text"),
         ("ä é ö".encode() + b"\xff \xc3", "ä é ö\ufffd \ufffd"),
+        (b"\xef\xbb\xbfcaf\xe9", "café"),
         (b"", ""),
     ],
 )
@@ -258,10 +259,14 @@ def test_encodings(folder, content, expected):
     assert one("a.txt").page_content == expected
 
 
-def test_html_is_read_in_its_declared_encoding(folder):
-    """An HTML page is read in its declared encoding."""
-    folder(a_DOT_html='<meta charset="iso-8859-2"><p>łódź'.encode("iso-8859-2"))
-    assert one("a.html").page_content == "łódź"
+@pytest.mark.parametrize(
+    "page", ["latin2 latin2 łó", "Latin1 cp1252 “€”", "gb2312 gbk 镕", "x-sjis cp932 ㈱髙", "utf-8 cp1252 é"]
+)
+def test_html_is_read_in_its_declared_encoding(folder, page):
+    """An HTML page is read in its declared encoding as browsers do, also with damaged bytes."""
+    declared, encoding, text = page.split()
+    folder(a_DOT_html=f'<meta charset="{declared}"><p>{text}'.encode(encoding))
+    assert one("a.html").page_content == text
 
 
 @pytest.mark.parametrize(
