@@ -79,6 +79,9 @@ class FileDocuments(Iterator["Document"]):
     - ``skipped`` lists messages with the reasons.
     - ``passed_over`` is the number of files that were left out, by suffix.
     - ``unread`` contains the reason for each path that was not read, or of which some lines of JSON were not read.
+
+    ``unread_sources`` lists the sources of files that were not read, and of folders that could not be listed, which end
+    with ``/``. Documents with these sources are not pruned.
     """
 
     def __init__(
@@ -90,6 +93,7 @@ class FileDocuments(Iterator["Document"]):
         self.may_be_empty = not paths
         self.skipped: list[str] = []
         self.unread: dict[str, str] = {}
+        self.unread_sources: list[str] = []
         self._paths = paths
         self._note = note
         self._follow_links = follow_links
@@ -161,6 +165,7 @@ class FileDocuments(Iterator["Document"]):
         reason = bounded.reason_of(error)
         if file.is_named and len(self._paths) == 1:
             raise FileError(f"{file.path}: {reason}") from error
+        self.unread_sources.append(file.source)
         self._leave_out(file.path, reason)
 
     def _leave_out(self, path: Path, reason: str) -> None:
@@ -219,6 +224,8 @@ class FileDocuments(Iterator["Document"]):
                 try:
                     stack += reversed(self._entries(path, links))
                 except OSError as error:
+                    # The source of a file in the folder, without its name; below ".", it is the name only.
+                    self.unread_sources.append(source_of(folder, path / "_")[:-1])
                     self._leave_out(path, f"it cannot be read: {error.strerror or error}")
             elif self._is_suitable(path):
                 yield path
@@ -550,10 +557,15 @@ class KnownFiles:
         self._reading[source] = FileRecord(source, _stamp(path), digest, made_by, 0, 0, (), _absolute(path))
         self._documents[source] = {}
 
-    def forget(self, file: File) -> Sequence[str]:
-        """Let the next ingest read this file again. Return the ids of its documents in the store, if they are known."""
+    def forget(self, file: File) -> None:
+        """Let the next ingest read this file again."""
         self._reading[file.source] = self._reading[file.source]._replace(digest=b"")
-        return self._stored_documents.get(file.source, (file.source,))
+
+    def stored_documents(self, sources: Sequence[str]) -> Iterator[str]:
+        """Yield the ids of the stored documents of files whose source begins with one of ``sources``."""
+        for source, documents in self._stored_documents.items():
+            if source.startswith(tuple(sources)):
+                yield from documents
 
     def add(self, file: File, document: str, chunks: int, parents: int) -> str | None:
         """Record a document of the file that is being read, with the numbers of its chunks and parents.

@@ -146,7 +146,7 @@ def ingest(
       nor embedded a second time.
     - ``prune_documents=True`` removes all stored documents that were not passed in, also texts and memories that were
       added in another way, but no sessions. To remove only some of them, pass a function that receives the id of a
-      document and returns whether to remove it.
+      document and returns whether to remove it. Documents of files and folders that could not be read are kept.
 
     If ``documents`` comes from ``read_files``, files that have not changed are skipped, unless they were last ingested
     with another ``split``, other ``edges`` or another version of this package, or their edges depend on a changed or
@@ -230,7 +230,7 @@ class _IngestRun:
             self._at(number, total, "documents")
             self._take(self._cut(document))
         self._write()
-        self._remove(prune)
+        self._remove(prune, getattr(documents, "unread_sources", ()))
         self._connect()
 
     def take_files(self, documents: FileDocuments, files: KnownFiles, prune: bool | Callable[[str], bool]) -> None:
@@ -252,7 +252,8 @@ class _IngestRun:
                     files.start_reading(file)
                     self._take_file(documents, file, None, files)
             self._write()
-            self._remove(prune)
+            self._document_ids.update(files.stored_documents(documents.unread_sources))
+            self._remove(prune, documents.unread_sources)
             prune = False
             if waiting := files.outdated():
                 self._cutter = splitting.Cutter(self._splitter, self.note)
@@ -296,8 +297,8 @@ class _IngestRun:
             self._take(cut)
             if (warning := files.add(file, cut.id, len(cut.chunks), len(cut.parents))) is not None:
                 self.note(warning)
-        if str(file.path) in documents.unread:  # each ingest reports what cannot be read, and it is not pruned
-            self._document_ids.update(files.forget(file))
+        if str(file.path) in documents.unread:  # each ingest reports what cannot be read
+            files.forget(file)
 
     def _at(self, number: int, total: int | None, unit: str) -> None:
         """Report which of ``total`` documents or files is read; all of them are written after the last one."""
@@ -347,13 +348,17 @@ class _IngestRun:
             self._counts["chunks"] += len(document.chunks)
             self._counts["parents"] += len(document.parents)
 
-    def _remove(self, prune: bool | Callable[[str], bool]) -> None:
-        """Delete chunks that left their document and, if ``prune`` allows it, documents that were not passed in."""
+    def _remove(self, prune: bool | Callable[[str], bool], unread: Sequence[str]) -> None:
+        """Delete chunks that left their document and, if ``prune`` allows it, documents that were not passed in.
+
+        Documents whose ids begin with one of the ``unread`` sources are kept.
+        """
         vanished, self._vanished = set(chain.from_iterable(self._vanished.values())), {}
         if prune:
             # Sessions are not documents that could be passed.
             is_prunable = prune if callable(prune) else lambda id: not id.startswith(SESSION)
-            others = [id for id in self._store.document_ids() if id not in self._document_ids and is_prunable(id)]
+            absent = (id for id in self._store.document_ids() if id not in self._document_ids)
+            others = [id for id in absent if not id.startswith(tuple(unread)) and is_prunable(id)]
             if others and not self._document_ids and not callable(prune):
                 raise ConfigurationError(
                     "no document was passed, so prune_documents=True would delete all documents: check where they are "

@@ -262,8 +262,7 @@ def test_a_file_with_two_sources_is_reported(projects, one, monkeypatch):
 def test_a_moved_folder_is_an_update(projects, one):
     """Once the recorded file is gone, another file with its source replaces it, and its own path is recorded."""
     ingest(read_files(projects[0]), one)
-    new_home = projects[0].parent.with_name("moved")
-    projects[0].parent.rename(new_home)
+    new_home = projects[0].parent.rename(projects[0].parent.with_name("moved"))
     assert ingest(read_files(new_home / "docs"), one).unchanged == 2
     with pytest.raises(FileError, match=r"moved/docs/README\.md"):
         ingest(read_files(projects[1]), one)
@@ -283,9 +282,13 @@ def test_the_same_file_through_a_link_is_not_another_file(projects, one):
 
 
 @pytest.mark.parametrize("is_folder", [True, False])
-def test_unreadable_files_are_not_pruned(tmp_path, is_folder):
-    """Pruning keeps the stored documents of a file that has become unreadable, and removes those of a missing file."""
-    files = [tmp_path / name for name in ("a.txt", "b.txt", "c.txt", "rows.jsonl")]
+def test_unreadable_files_are_not_pruned(tmp_path, monkeypatch, is_folder):
+    """Pruning keeps the stored documents of files and folders that have become unreadable, and removes those of a
+    missing file.
+    """
+    (folder := tmp_path / "folder").mkdir()
+    (folder / "row.jsonl").write_text('{"id": "r3", "text": "A swan."}\n{"text": "A duck."}\n')
+    files = [tmp_path / name for name in ("a.txt", "b.txt", "c.txt", "rows.jsonl", "folder")]
     for file in files[:3]:
         file.write_text(f"Text of {file.name}.")
     files[3].write_text('{"id": "r1", "text": "An otter."}\n{"id": "r2", "text": "A heron."}\n')
@@ -294,8 +297,9 @@ def test_unreadable_files_are_not_pruned(tmp_path, is_folder):
     files[0].write_bytes(b"\x00\xff" * 100)
     files.pop(1).unlink()
     files[2].write_text('{"id": "r1", "text": "An otter."}\n[\n')
+    monkeypatch.setattr(os, "scandir", lambda path, real=os.scandir: real(path / ("x" * (path == folder))))
     ingest(read_files(tmp_path if is_folder else files, skipped=print), one, prune_documents=True)
-    assert sorted(Path(id).name for id in one.document_ids()) == ["a.txt", "c.txt", "r1", "r2"]
+    assert sorted(Path(id).name for id in one.document_ids()) == ["a.txt", "c.txt", "r1", "r2", "r3", "row.jsonl:2"]
 
 
 TEXTS = {
