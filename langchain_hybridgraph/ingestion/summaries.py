@@ -283,7 +283,9 @@ class _SummaryRun:
             uri, chunks = tree.uri(child), chunks_by_document.get(child, [])
             layer = self._summaries.get(uri) if tree.is_directory(child) else None
             # If a document is also a directory, its lead sentences are more informative than a list of its contents.
-            abstract = "" if layer is None else str(layer.metadata["abstract"]).partition(": ")[2]
+            abstract = "" if layer is None else str(layer.metadata["abstract"])
+            if layer is not None and not layer.metadata.get("by"):  # an extracted abstract begins with the title
+                abstract = abstract.removeprefix(f"{_title(chunks) or name_of(uri)}: ")
             if chunks and chunks[0].text:
                 abstract = abstract_of(chunks[0].text, _title(chunks))
             parts.append(DirectoryEntry(name_of(uri), clip(abstract, ABSTRACT_LENGTH), layer is not None))
