@@ -217,6 +217,8 @@ class ParentChildSplitter:
         structure = outline_of(document)
         spans = list(children.spans(text, structure))
         small = deque(_cut(text, spans, structure))
+        if parents.counter is not children.counter:
+            spans = [span._replace(weight=parents.weigh(text[span.start : span.end])) for span in spans]
         for parent in _cut(text, parents.pack(text, spans), structure):
             inside: list[Piece] = []
             while small and (small[0].start or 0) < (parent.start or 0) + len(parent.text):
@@ -293,24 +295,35 @@ class LangChainSplitter:
 
     def split(self, document: Document, note: Note) -> Iterator[Piece]:
         """Yield the pieces that are not blank. Missing offsets are found by searching for the pieces in the text."""
-        text, cursor = document.page_content, 0
-        for part in self._call(text):
+        text, cursor, end = document.page_content, 0, 0
+        for part in self._parts(text):
             content, metadata = (part, {}) if isinstance(part, str) else (part.page_content, dict(part.metadata))
+            if not content.strip():
+                continue
             start = metadata.pop("start_index", None)
             if start is None or start < 0:
-                # Pieces are in order and may overlap, so the next one starts after the start of the last one.
-                start = text.find(content, cursor, cursor + 4 * len(content) + 4_096)
-            cursor = max(cursor, start + 1)
-            if content.strip():
-                yield Piece(content, None if start < 0 else start, metadata)
+                # Pieces are in order and may overlap: the next one starts and, if possible, ends after the last one.
+                limit = max(cursor, end) + 4 * len(content) + 4_096
+                start = text.find(content, max(cursor, end + 1 - len(content)), limit)
+                start = start if start >= 0 else text.find(content, cursor, limit)
+            if start >= 0:
+                cursor, end = max(cursor, start + 1), start + len(content)
+            yield Piece(content, None if start < 0 else start, metadata)
 
-    def _call(self, text: str) -> Any:
+    def _parts(self, text: str) -> Sequence[Any]:
         from langchain_core.documents import Document
 
-        for name in _LANGCHAIN:
-            if method := getattr(self.splitter, name, None):
-                return method(text if name == "split_text" else [Document(page_content=text)])
-        return self.splitter(text)
+        name = next((name for name in _LANGCHAIN if getattr(self.splitter, name, None)), None)
+        method = self.splitter if name is None else getattr(self.splitter, name)
+        result = method(text if name in (None, "split_text") else [Document(page_content=text)])
+        is_list = isinstance(result, Iterable) and not isinstance(result, str)
+        parts = list(result) if is_list else [None]
+        if not all(isinstance(part, str) or hasattr(part, "page_content") for part in parts):
+            raise ConfigurationError(
+                "a splitter must return a list of strings or Documents, got "
+                f"{quote_value(parts if is_list else result)}; return [text] for a single piece"
+            )
+        return parts
 
 
 def as_splitter(split: Any) -> Splitter | None:
@@ -477,7 +490,9 @@ class Cutter:
         self._note = note
         self._chunks: dict[str, int] = {}  # number of chunks of each document so far
         self._latest = ""
-        self._hash_counts: dict[str, int] = {}  # number of uses of each hash in the latest document
+        self._hash_counts = Counter[str]()  # number of uses of each hash in the latest document
+        # The hashes of other documents, which may be continued. A string takes a tenth of the memory of a Counter.
+        self._earlier_hashes: dict[str, Counter[str] | str] = {}
 
     def cut(self, document: Document | Chunk | CutDocument) -> CutDocument:
         """Split a document into chunks. Raises ConfigurationError for another object, and for an empty id."""
@@ -511,9 +526,20 @@ class Cutter:
             return False
         self._chunks[cut.id] = len(cut.chunks)
         pieces = [*((PARENT, parent) for parent in cut.parents), *(("", chunk) for chunk in cut.chunks)]
-        hashed = [(chunk.id, f"{cut.id}#{kind}{_hash(chunk.text)}") for kind, chunk in pieces]
-        self._latest, self._hash_counts = cut.id, Counter(name for id, name in hashed if id.startswith(name))
+        hashed = [(chunk.id, f"{kind}{_hash(chunk.text)}") for kind, chunk in pieces]
+        self._enter(cut.id, is_new=True)
+        self._hash_counts.update(hash for id, hash in hashed if id.startswith(f"{cut.id}#{hash}"))
         return True
+
+    def _enter(self, id: str, *, is_new: bool) -> None:
+        """Make a document the latest one, with the hashes of its earlier parts unless it is new."""
+        if self._hash_counts and self._latest not in self._earlier_hashes:
+            self._earlier_hashes[self._latest] = " ".join(self._hash_counts.elements())
+        earlier = self._earlier_hashes.pop(id, "")
+        self._latest, self._hash_counts = id, Counter[str]()
+        if not is_new:
+            self._hash_counts = Counter(earlier.split()) if isinstance(earlier, str) else earlier
+            self._earlier_hashes[id] = self._hash_counts
 
     def _keep_chunk(self, id: str, chunk: Chunk, metadata: Mapping[str, Any]) -> CutDocument:
         before = self._chunks.get(id, 0)
@@ -530,7 +556,7 @@ class Cutter:
     def _split(self, id: str, document: Document, splitter: Splitter) -> CutDocument:
         before = self._chunks.get(id)
         if id != self._latest or before is None:
-            self._latest, self._hash_counts = id, {}
+            self._enter(id, is_new=before is None)
         index, chunks, parents = before or 0, list[Chunk](), list[Chunk]()
         links: dict[str, Sequence[Link]] = {}
         pieces = list(splitter.split(document, self._note))
@@ -570,9 +596,10 @@ class Cutter:
         return CutDocument(id, metadata, tuple(chunks), tuple(parents), before is not None, links)
 
     def _name(self, id: str, kind: str, piece: Piece) -> str:
-        name = f"{id}#{kind}{_hash(piece.text)}"
-        count = self._hash_counts[name] = self._hash_counts.get(name, 0) + 1
-        return name if count == 1 else f"{name}-{count}"
+        hash = f"{kind}{_hash(piece.text)}"
+        self._hash_counts[hash] += 1
+        count = self._hash_counts[hash]
+        return f"{id}#{hash}" if count == 1 else f"{id}#{hash}-{count}"
 
 
 def _between(items: Sequence[tuple[int, T]], start: int, end: int) -> Sequence[tuple[int, T]]:

@@ -68,11 +68,11 @@ def test_other_documents_stay(store):
 
 
 def test_parts_of_a_document_may_be_scattered(store):
-    """Pages with one source are one document, even in different batches, and do not remove each other."""
-    pages = [page(f"text {n}", source) for n, source in enumerate(["a.pdf", "b.pdf", "a.pdf", "b.pdf"])]
+    """Pages with one source are one document, even in different batches, and do not replace or remove each other."""
+    pages = [page("text", source) for source in ["a.pdf", "b.pdf"] * 4]
     ingest(pages, store, batch_size=1)
-    assert len(store.chunks) == 4
-    assert counts(ingest(pages[:3], store, batch_size=1)) == (0, 0, 3, 1, 0)
+    assert len(store.chunks) == 8
+    assert counts(ingest(pages[:7], store, batch_size=1)) == (0, 0, 7, 1, 0)
 
 
 def test_the_last_version_of_a_document_is_stored(store):
@@ -132,6 +132,7 @@ def test_progress_is_reported():
         (lambda: ingest(["docs/a.md"], MemoryStore()), "not str"),
         (lambda: ingest([], MemoryStore(), split="paragraph"), "split='paragraph'"),
         (lambda: ingest([], MemoryStore(), edges="every"), "edges='every'"),
+        (lambda: ingest([page("a", "b")], MemoryStore(), split=str.strip), "strings or Documents, got 'a'; return"),
     ],
 )
 def test_wrong_arguments(call, message):
