@@ -200,28 +200,24 @@ def _counts_and_checksums(store: Any, scope: Scope) -> dict[str, tuple[int, int]
 
 
 def _pages(store: Any, scope: Scope, phase: str) -> Iterator[dict[str, Any]]:
-    """Yield all records of a store as arguments of ``upsert``: parents, chunks in their order, and then edges."""
+    """Yield all records of a store as arguments of ``upsert``: parents, chunks in their order, and then edges.
+
+    Retracted chunks and their edges are left out.
+    """
     ids = store.find(scope)
-    nodes = set(ids)
+    chunk_ids, retracted = set(ids), set[str]()
     for documents in slices(list(store.document_ids()), PAGE):
-        for others in slices(sorted(set().union(*store.document_chunks(documents).values()) - nodes), PAGE):
+        for others in slices(sorted(set().union(*store.document_chunks(documents).values()) - chunk_ids), PAGE):
             parents = _read(store, others, scope)
-            nodes.update(parent.id for parent in parents)
+            retracted.update(set(others) - {parent.id for parent in parents})
             yield {"parents": parents}
     for start in range(0, len(ids), PAGE):
         report(phase, start, len(ids), "chunks")
         chunks = _read(store, ids[start : start + PAGE], scope)
         yield {"chunks": chunks, "vectors": store.vectors([chunk.id for chunk in chunks])}
-    frontier = sorted(nodes)
-    while frontier:
-        neighbours: set[str] = set()
-        for edge_sources in slices(frontier, PAGE):
-            edges = store.edges(edge_sources)
-            neighbours.update(edge.target for edge in edges)
-            neighbours.update(edge.source for edge in store.edges(edge_sources, backwards=True))
-            yield {"edges": edges}
-        frontier = sorted(neighbours - nodes)
-        nodes |= neighbours
+    for edge_sources in slices(store.edge_sources(), PAGE):
+        edges = store.edges(edge_sources)
+        yield {"edges": [edge for edge in edges if retracted.isdisjoint((edge.source, edge.target))]}
 
 
 def _read(store: Any, ids: Sequence[str], scope: Scope) -> list[Chunk]:

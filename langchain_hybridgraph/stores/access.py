@@ -171,6 +171,11 @@ class Reader:
         with self._index.guard:
             return self._index.catalog.edges(self._index.rows.tenant, ids, backwards=backwards)
 
+    def edge_sources(self) -> list[str]:
+        """Return the ids of all chunks and other nodes from which edges lead, sorted."""
+        sql = "SELECT id FROM nodes WHERE tenant = ? AND node IN (SELECT source FROM edges) ORDER BY id"
+        return [id for (id,) in self._index.query(sql)]
+
     def find(self, scope: Scope, n: int | None = None) -> list[str]:
         """Return the ids of the first ``n`` chunks in this scope, in the order in which they were added or changed."""
         scope.check_tenant(self._index.settings.tenant)

@@ -294,6 +294,11 @@ class MilvusChunkStore:
             results += map(schema.stored_edge, rows)
         return sorted(results, key=lambda edge: (edge.source, edge.relation, edge.target))
 
+    def edge_sources(self) -> list[str]:
+        """Return the ids of all chunks and other nodes from which edges lead, sorted."""
+        index = self._index
+        return sorted({row["source"] for row in index.read_all(index.names.edges, index.of_tenant(), ["source"])})
+
     # -- writing ----------------------------------------------------------------------------------------------
 
     def upsert(
