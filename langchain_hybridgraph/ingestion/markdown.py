@@ -69,6 +69,7 @@ def _plain(value: Any) -> Any:
 
 _WORDS = re.compile(r"[^\W_]+")
 
+_BOM = "\ufeff"  # byte order mark
 PATH, NAME, WIKI = "path", "name", "wiki"
 
 
@@ -221,7 +222,10 @@ def outline(text: str, *, headings: bool = True) -> Outline:
     >>> structure.links
     ((35, Link(kind='path', target='b.md')),)
     """
-    return _BlockReader(text, {}).outline(headings=headings)
+    env: dict[str, Any] = {}
+    if len(text) > _AT_ONCE:  # it is parsed in parts, and a link may be defined in a later part
+        env["references"] = dict(find_definitions(text))
+    return _BlockReader(text, env).outline(headings=headings)
 
 
 def without_heading_ids(text: str) -> str:
@@ -286,7 +290,7 @@ class _BlockReader:
         self._anchors: list[tuple[int, str]] = []
         self._fences: list[tuple[int, int]] = []
         self._links: list[tuple[int, Link]] = []
-        start = front_matter_end(text)
+        start = front_matter_end(text) or int(text.startswith(_BOM))
         self._lines = [start, *(match.end() for match in _NEWLINE.finditer(text, start))]
 
     def blocks(self) -> Iterator[tuple[int, list[Token]]]:
@@ -303,8 +307,23 @@ class _BlockReader:
             if last < len(self._lines) and len(tops) > 1:  # the last block may continue
                 last = first + (tokens[tops[-1]].map or [0])[0]
                 del tokens[tops[-1] :]
+            elif last < len(self._lines) and tops and tokens[tops[0]].type == "fence":
+                last = self._extend(tokens[tops[0]], first, last)
             yield first, tokens
             first = last
+
+    def _extend(self, fence: Token, first: int, last: int) -> int:
+        """Extend a fence that does not end in its part, which has the lines ``first`` to ``last``; return the new end.
+
+        The part is not parsed again, because the parser needs much memory for each line.
+        """
+        start, end = fence.map or (0, 0)
+        if first + end == last:
+            closing = re.compile(rf" {{0,3}}{re.escape(fence.markup + fence.markup[0])}*[ \t]*(?=[\r\n]|\Z)")
+            lines = range(max(first + start + 1, last - 1), len(self._lines))
+            last = next((line + 1 for line in lines if closing.match(self._text, self._lines[line])), lines.stop)
+            fence.map = [start, last - first]
+        return last
 
     def outline(self, *, headings: bool) -> Outline:
         for line, tokens in self.blocks():
@@ -385,7 +404,7 @@ class _BlockReader:
 
 def _sections(text: str, headings: Sequence[_Heading], title: str | None) -> Iterator[Section]:
     start, path = 0, list[_Heading]()
-    if text[: headings[0].start].strip():
+    if text[: headings[0].start].strip().strip(_BOM):
         yield Section(0, headings[0].start)
         start = headings[0].start
     ends = [heading.start for heading in headings[1:]] + [len(text)]
