@@ -92,10 +92,7 @@ def of_call(**options):
         (lambda store: HybridRetriever(store).retrieve("q", return_scores="x"), "return_scores must be true or false"),
         (lambda store: HybridRetriever.from_settings(5, store=store), "be a HybridGraphSettings object, got 5; write"),
         (lambda _: HybridGraphStore.from_settings({}), "must be a HybridGraphSettings object, got {}; write"),
-        (
-            lambda store: AdvancedRetriever(HybridRetriever(store)).history_for([]),
-            "session_id must be a string with at least one character, got []",
-        ),
+        (lambda store: AdvancedRetriever(HybridRetriever(store)).history_for([]), "session_id must be a string with"),
         (lambda store: ingest([], store, split=b"x"), "split=b'x' is not a splitter; pass 'flat'"),
         (lambda store: store.graph.prune(max_per_source=10**400), "max_per_source must be an integer from 0 to 1e+18"),
         (lambda _: SimilarityEdges(k=10**400), "k must be an integer from 1 to 1e+18, got 1000"),

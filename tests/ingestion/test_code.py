@@ -41,10 +41,7 @@ SOURCES = {
         [(1, 10, None)],
     ),
     "a.rb": ("def self.find(id)\n  id\nend\n\ndef paid?\n  true\nend\n", [(1, 3, None), (5, 7, None)]),
-    "a.sh": (
-        "set -e\n\nrun() {\n  echo x\n}\nif true; then\n  run\nfi\nrun\n",
-        [(1, 1, None), (3, 5, None), (6, 9, None)],
-    ),
+    "a.sh": ("set -e\n\nrun() {\n  x\n}\nif true; then\n  run\nfi\nrun\n", [(1, 1, None), (3, 5, None), (6, 9, None)]),
     "a.sql": (
         "-- People\nCREATE TABLE IF NOT EXISTS users (\n  id int\n);\ncreate view v as\nselect 1;\n",
         [(1, 4, None), (5, 6, None)],

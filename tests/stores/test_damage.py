@@ -332,15 +332,6 @@ def test_damaged_pages_are_reported_by_every_command(folder, tmp_path):
     assert not backup.exists()
 
 
-def test_a_damaged_page_of_the_catalog_is_a_store_error(folder):
-    """Overwritten pages of the catalog raise StoreError at the latest when the texts are read."""
-    content = bytearray((folder / "catalogue.sqlite").read_bytes())
-    content[4_096:] = b"\x55" * (len(content) - 4_096)
-    (folder / "catalogue.sqlite").write_bytes(content)
-    with pytest.raises(StoreError), closing(open_words(folder)) as store:
-        store.get_by_ids(list(TEXTS))
-
-
 def test_check_notes_a_keyword_index_that_was_rebuilt(folder):
     """If a file of the keyword index is truncated, a writer rebuilds it, and check names the file in a note."""
     (file,) = (folder / "keywords").glob("*.term")

@@ -33,12 +33,8 @@ def answer(retriever, question, options):
     """Return all that a caller sees of an answer, with rounded scores."""
     result = retriever.retrieve(question, **options)
     hits = [(hit.id, hit.source, hit.chunk.text, round(hit.score, 9), hit.explain()) for hit in result.hits]
-    return (
-        hits,
-        result[0].metadata["retrieval_method"] if hits else None,
-        result.answerability.explain(),
-        result.degraded,
-    )
+    method = result[0].metadata["retrieval_method"] if hits else None
+    return hits, method, result.answerability.explain(), result.degraded
 
 
 @pytest.mark.parametrize("seed", range(60))
