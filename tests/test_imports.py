@@ -31,7 +31,7 @@ ENGINES = {
     "tantivy": {"stores.tantivy_index", "text.analyzer"},
     "pymilvus": {"stores.milvus.connection", "stores.milvus.schema"},
     "rank_bm25": {"stores.bm25"},
-    "scipy": {"embeddings.lsa"},
+    "scipy": {"embeddings.lsa", "evaluation"},
     "sentence_transformers": {"search.rerankers"},
     "prometheus_client": {"telemetry", "server.guard", "server.app", "server.service"},
     "watchfiles": {"cli.serve"},
