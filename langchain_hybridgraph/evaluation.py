@@ -195,8 +195,8 @@ def difference(ours: Any, theirs: Any, *, seed: int = 0) -> Difference:
     rows = BLOCK // (n + 1) + 1
     blocks = (rng.integers(n, size=(min(rows, RESAMPLES - start), n)) for start in range(0, RESAMPLES, rows))
     means = np.concatenate([gains[block].mean(axis=1) for block in blocks])
-    others = max(n - 1, 1)
-    outside = 100 * ndtr(-stdtrit(others, 0.975) * np.sqrt(n / others))  # percentage below the interval, at most 2.5
+    freedom = max(n - 1, 1)
+    outside = 100 * ndtr(-stdtrit(freedom, 0.975) * np.sqrt(n / freedom))  # percentage below the interval, at most 2.5
     low, high = np.percentile(means, [outside, 100 - outside])
     better, worse = int((gains > 0).sum()), int((gains < 0).sum())
     return Difference(float(gains.mean()), float(low), float(high), better, n - better - worse, worse)

@@ -59,7 +59,7 @@ class UnreadVectorsError(StoreError):
 
 
 @contextmanager
-def _explained() -> Iterator[None]:
+def _chroma_errors() -> Iterator[None]:
     """Convert Chroma's error for vectors that it has not read."""
     try:
         yield
@@ -168,7 +168,7 @@ class ChromaAdapter(vector_stores.ReadableAdapter):
 
     def search(self, text: str | None, vector: Vector | None, n: int, where: Any) -> vector_stores.NearestDocuments:
         assert vector is not None, "Chroma is always searched by a vector"
-        with _explained():
+        with _chroma_errors():
             results = self._store.similarity_search_by_vector_with_relevance_scores(vector.tolist(), k=n, filter=where)
         if self._space == "cosine":
             return vector_stores.NearestDocuments([(document, 1.0 - distance) for document, distance in results])
@@ -219,7 +219,7 @@ class ChromaAdapter(vector_stores.ReadableAdapter):
         """Return the vectors, without those that Chroma cannot return (see :class:`UnreadVectorsError`)."""
         if not ids:
             return {}  # Chroma rejects an empty list
-        with suppress(UnreadVectorsError), _explained():
+        with suppress(UnreadVectorsError), _chroma_errors():
             return _with_lengths(self._store.get(ids=list(ids), include=["embeddings"]))
         middle = len(ids) // 2
         return self._read_vectors(ids[:middle]) | self._read_vectors(ids[middle:]) if middle else {}
@@ -291,7 +291,7 @@ class ChromaAdapter(vector_stores.ReadableAdapter):
         if among is not None and not among:
             return []  # Chroma would search among all
         options: dict[str, Any] = {} if among is None else {"ids": list(among)}
-        with _explained():
+        with _chroma_errors():
             answer = self._store._collection.query(
                 query_embeddings=[vector.tolist()], n_results=n, include=["distances"], **options
             )

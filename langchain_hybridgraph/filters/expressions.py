@@ -384,7 +384,7 @@ def by_source(*sources: str, key: str = "source") -> Filter:
 
 def _compare_ids(key: str, operator: str, ids: tuple[str, ...]) -> Filter:
     if any(isinstance(id, list | tuple | Set) for id in ids):
-        raise FilterError(f"the ids {as_json(ids)} contain a list; pass each id as one argument: by_source(*ids)")
+        raise FilterError(f"the ids {as_json(ids)} contain a list; pass each id as an argument of its own: *ids")
     return compare(key, operator, ids)
 
 

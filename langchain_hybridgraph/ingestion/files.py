@@ -563,8 +563,9 @@ class KnownFiles:
 
     def stored_documents(self, sources: Sequence[str]) -> Iterator[str]:
         """Yield the ids of the stored documents of files whose source begins with one of ``sources``."""
+        beginnings = tuple(sources)
         for source, documents in self._stored_documents.items():
-            if source.startswith(tuple(sources)):
+            if source.startswith(beginnings):
                 yield from documents
 
     def add(self, file: File, document: str, chunks: int, parents: int) -> str | None:

@@ -371,9 +371,8 @@ def folded(name: str) -> str:
 
 def _all_forms(names: Iterable[str]) -> dict[str, None]:
     """Return names also in the normal forms NFC and NFD, because macOS writes names of files in NFD."""
-    return dict.fromkeys(
-        form for name in names for form in (name, *(unicodedata.normalize(form, name) for form in ("NFC", "NFD")))
-    )
+    normalize = unicodedata.normalize
+    return dict.fromkeys(form for name in names for form in (name, normalize("NFC", name), normalize("NFD", name)))
 
 
 def file_name(path: str) -> str:
