@@ -357,8 +357,8 @@ class _IngestRun:
         if prune:
             # Sessions are not documents that could be passed.
             is_prunable = prune if callable(prune) else lambda id: not id.startswith(SESSION)
-            absent, kept = set(self._store.document_ids()) - self._document_ids, tuple(unread)
-            others = [id for id in sorted(absent) if not id.startswith(kept) and is_prunable(id)]
+            absent, sources = set(self._store.document_ids()) - self._document_ids, tuple(unread)
+            others = [id for id in sorted(absent) if not id.startswith(sources) and is_prunable(id)]
             if others and not self._document_ids and not callable(prune):
                 raise ConfigurationError(
                     "no document was passed, so prune_documents=True would delete all documents: check where they are "
